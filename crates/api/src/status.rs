@@ -42,7 +42,9 @@ objects! {
         pub stage: String,
         /// Where it is reached.
         pub address: Option<String>,
-        /// False where its labels ask for something, and none of it is served.
+        /// Whether its labels ask for a site.
+        pub asks: bool,
+        /// Whether a site that its labels ask for is served, or a pool of the file has it for a server.
         pub is_served: bool,
     }
 

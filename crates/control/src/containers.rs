@@ -22,8 +22,10 @@ pub struct Containers {
     board: ContainerBoard,
     memory: LabelMemory,
     faults: Vec<LabelFault>,
-    /// Groups with labels of which nothing is served.
-    unserved: BTreeSet<String>,
+    /// Groups whose labels ask for a site.
+    asking: BTreeSet<String>,
+    /// Groups of which something is served.
+    served: BTreeSet<String>,
     /// Whether a list has come since the engine is followed.
     is_listed: bool,
     engine_fault: Option<String>,
@@ -127,7 +129,8 @@ impl Containers {
             }
         }
         self.faults.clone_from(&labelled.faults);
-        self.unserved.clone_from(&labelled.unserved);
+        self.asking.clone_from(&labelled.asking);
+        self.served.clone_from(&labelled.served);
     }
 
     /// Whether routes may differ by it.
@@ -205,7 +208,8 @@ impl Containers {
             group: container.group.clone(),
             stage: container.stage.as_str().to_owned(),
             address: container.address.as_ref().ok().map(ToString::to_string),
-            is_served: !self.unserved.contains(&container.group),
+            asks: self.asking.contains(&container.group),
+            is_served: self.served.contains(&container.group),
         };
         let mut containers: Vec<ContainerSeen> = groups.containers().map(seen).collect();
         containers.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));

@@ -128,7 +128,13 @@ fn process(status: &Status) -> String {
 fn container_rows(status: &ContainersStatus) -> Vec<String> {
     let mut stages: BTreeMap<&str, usize> = BTreeMap::new();
     for container in &status.containers {
-        *stages.entry(if container.is_served { &container.stage } else { "NOT SERVED" }).or_default() += 1;
+        let stage = match (container.is_served, container.asks) {
+            (true, _) => &container.stage,
+            (false, true) => "NOT SERVED",
+            // No site names it, and nothing of it was to be served.
+            (false, false) => "of no site",
+        };
+        *stages.entry(stage).or_default() += 1;
     }
     let counted: Vec<String> = stages.iter().map(|(stage, count)| format!("{count} {stage}")).collect();
     let mut rows = vec![match (counted.is_empty(), status.listed) {

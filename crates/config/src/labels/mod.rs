@@ -52,8 +52,10 @@ pub struct Labelled {
     pub sites: Vec<Arc<Site>>,
     pub pools: Vec<Arc<Pool>>,
     pub faults: Vec<LabelFault>,
-    /// Groups that offer something of which nothing is served.
-    pub unserved: BTreeSet<String>,
+    /// Groups that offer something, whatever becomes of it.
+    pub asking: BTreeSet<String>,
+    /// Groups of which something is served: by their labels, or as servers of a pool of the file.
+    pub served: BTreeSet<String>,
     memory: LabelMemory,
 }
 
@@ -100,13 +102,14 @@ pub fn read_labels(groups: &ContainerGroups, settings: &Containers, file: &Confi
     let mut labelled = Labelled::default();
     labelled.memory.holders = holders;
     let mut shut: BTreeMap<(String, String), (Offer, Vec<&SiteAddress>)> = BTreeMap::new();
-    labelled.unserved = offers.iter().chain(&refused).map(|offer| offer.group.members[0].group.clone()).collect();
+    labelled.asking = offers.iter().chain(&refused).map(|offer| offer.group.members[0].group.clone()).collect();
+    labelled.served = groups.iter().filter(|(_, group)| is_of_file(group, file)).map(|(name, _)| name.to_owned()).collect();
     for (addresses, of_site) in claims::by_address(&offers, &refused) {
         let lowered = lower_site(&addresses, of_site, &sources, &files, memory, &mut diagnostics);
         let Some((key, lowered, placed)) = lowered else { continue };
         for Placed { offer, .. } in placed {
             if offer.standing == Standing::Served {
-                labelled.unserved.remove(&offer.group.members[0].group);
+                labelled.served.insert(offer.group.members[0].group.clone());
                 continue;
             }
             let name = (offer.group.members[0].id.clone(), offer.name.clone());
@@ -128,6 +131,16 @@ pub fn read_labels(groups: &ContainerGroups, settings: &Containers, file: &Confi
     labelled.faults.sort_by(|a, b| (&a.place, &a.message).cmp(&(&b.place, &b.message)));
     labelled.faults.dedup();
     labelled
+}
+
+/// Whether a pool of the file has these containers for servers.
+fn is_of_file(group: &ContainerGroup, file: &Configuration) -> bool {
+    let speaker = &group.members[0];
+    file.pools.iter().flat_map(|pool| &pool.discover).any(|source| match source {
+        Discover::Containers(containers) => containers.group == speaker.group,
+        Discover::Docker(docker) => speaker.labels.get("tidegate.pool").is_some_and(|pool| *pool == docker.label),
+        Discover::Dns(_) | Discover::File { .. } | Discover::Consul(_) | Discover::Kubernetes(_) => false,
+    })
 }
 
 #[derive(Default)]

@@ -40,7 +40,15 @@ impl Reach {
     }
 
     pub fn of_address(address: &SiteAddress) -> Reach {
-        Reach { host: ReachedHost::One(address.host.clone()), scheme: Some(address.scheme), port: Some(address.port) }
+        let host = match &address.host {
+            HostPattern::Any => ReachedHost::All,
+            host @ (HostPattern::Exact(_)
+            | HostPattern::Wildcard(_)
+            | HostPattern::DeepWildcard(_)
+            | HostPattern::Ip(_)
+            | HostPattern::Socket(_)) => ReachedHost::One(host.clone()),
+        };
+        Reach { host, scheme: Some(address.scheme), port: Some(address.port) }
     }
 
     /// How it reaches these sites, which are all of its owner.
@@ -124,6 +132,9 @@ mod tests {
         check(&Reach::of_address(&address("https://a.test")), [whole, None, None, None]);
         check(&Reach::of_address(&address("https://*.b.test")), [None, None, whole, whole]);
         check(&Reach::of_address(&address("https://y.b.test")), [None, None, Some(Reached::Host("y.b.test")), None]);
+        // Of all hosts, at the port alone that it says.
+        check(&Reach::of_address(&address("https://:443")), [whole, None, whole, whole]);
+        check(&Reach::of_address(&address("https://:8443")), [None, None, None, None]);
         check(&Reach { scheme: None, port: None, ..Reach::of_address(&address("a.test")) }, [whole, whole, None, None]);
         check(&Reach::named("a.test", true), [whole, whole, None, None]);
         check(&Reach::named("z.test", true), [whole, whole, whole, whole]);

@@ -23,7 +23,9 @@ use tidegate_foreign::beginning::settle_prefixes;
 use tidegate_foreign::outline::{Outline, OutlinedAnswer, OutlinedSite, Service};
 use tidegate_foreign::outline_of_labels;
 use tidegate_foreign::written::{self, Bounds, Pools};
-use tidegate_model::{ContainerGroup, ContainerGroups, Containers, HostPattern, LabelDialect, Scheme, UpstreamAddress};
+use tidegate_model::{
+    ContainerGroup, ContainerGroups, Containers, HostPattern, LabelDialect, Scheme, SiteAddress, UpstreamAddress,
+};
 use words::WORDS;
 
 /// Stands for the containers where a server would be written.
@@ -102,6 +104,7 @@ pub fn offers(
             is_unclear = true;
         }
     }
+    let without_router = checks::without_router(&labels);
     labels.retain(|label| !APART.contains(&label.key.to_ascii_lowercase().as_str()));
     labels.retain(|label| {
         let fault = checks::not_read(label);
@@ -110,6 +113,7 @@ pub fn offers(
         faults.extend(fault);
         is_read
     });
+    faults.extend(without_router.filter(|_| !is_unclear));
     // What others of the project say stands behind a container's own, and counts for nothing where that says the same.
     for (key, value) in shared.get(container.owner.as_str()).into_iter().flatten() {
         if !labels.iter().any(|label| label.key == *key) {
@@ -295,7 +299,9 @@ impl<'a, 'c> AskedRouter<'a, 'c> {
     /// A site of the reader, whose only server is the container, as an offer.
     fn offer(&self, site: &OutlinedSite, rule: &LabelText, sources: &mut Sources, faults: &mut Vec<Diagnostic>) -> Vec<Offer> {
         let at = rule.whole();
-        if written::is_name_open(site) || !site.only_hosts.is_empty() {
+        // At a port of its own, all hosts are an address as well.
+        let is_of_all = |address: &String| SiteAddress::parse(address).is_ok_and(|address| address.host == HostPattern::Any);
+        if written::is_name_open(site) || !site.only_hosts.is_empty() || site.addresses.iter().any(is_of_all) {
             let message = format!("the rule of the router `{}` names no host", shortened(self.name));
             faults.push(
                 Diagnostic::error("bad-label", at, message)

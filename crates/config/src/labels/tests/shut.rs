@@ -286,3 +286,82 @@ fn middlewares_of_others_are_read_when_they_change() {
     let second = read("192.0.2.0/24", &first.into_memory());
     assert_ne!(second.sites[0].steps, steps, "a list of addresses that has changed is the new one");
 }
+
+/// Rules of no host are for every host that there is, of which a label has those of its project, at the port that its
+/// entry point has.
+#[test]
+fn a_router_of_no_host_shuts_its_path_on_all_sites_of_its_project() {
+    let project = |rule: &str, middlewares: &str| {
+        let routers = [
+            ("wide", "Host(`a.example.com`)", ""),
+            ("far", "Host(`b.example.com`) && PathPrefix(`/somewhere/else`)", ""),
+            ("b", rule, middlewares),
+        ];
+        let routers = routers.map(|(name, rule, more)| {
+            format!("NAME.rule={rule}\nNAME.entrypoints=websecure\nNAME.tls=true\n{more}")
+                .replace("NAME", &format!("traefik.http.routers.{name}"))
+        });
+        format!("shop/web web 1\n{}", routers.join("\n"))
+    };
+    let guards = [
+        "traefik.http.routers.b.middlewares=a\ntraefik.http.middlewares.a.basicauth.users=admin:$apr1$H6uskkkW$IgXLP6ewTrSuBkTrqE8wj/",
+        "traefik.http.routers.b.middlewares=gone",
+    ];
+    let other = "other/web other 1\ntraefik.http.routers.o.rule=Host(`o.example.com`)\ntraefik.http.routers.o.entrypoints=websecure\ntraefik.http.routers.o.tls=true";
+    for (file, port) in
+        [(TRAEFIK, ""), ("docker labels=\"traefik\" { allow \"*.example.com\"; entry-point \"websecure\" 8443; }", ":8443")]
+    {
+        let check = |rule: &str, shut: &str| {
+            for guard in guards {
+                let shut = format!("{shut}SHUT router_refused/b");
+                let expected = [
+                    format!("https://a.example.com{port} -> {shut}, container:shop/web:80"),
+                    format!("https://b.example.com{port} -> /somewhere/else* container:shop/web:80, {shut}"),
+                    format!("https://o.example.com{port} -> container:other/web:80"),
+                ];
+                let all_of_a = format!("https://a.example.com{port} -> {shut}");
+                let seen = sites(file, &[&project(rule, guard), other]);
+                let is_all = shut.starts_with("SHUT");
+                assert_eq!(seen[0], if is_all { &all_of_a } else { &expected[0] }.as_str(), "{rule} {guard}");
+                assert_eq!(seen[1..], expected[1..], "{rule} {guard}");
+            }
+        };
+        check("PathPrefix(`/administration-panel`)", "/administration-panel* ");
+        check("HostRegexp(`.+`) && PathPrefix(`/g`)", "/g* ");
+        check("HostRegexp(`{any:.+}`) && PathPrefix(`/g`)", "/g* ");
+        check("!Host(`other.example.com`) && PathPrefix(`/g`)", "/g* ");
+        check("PathPrefix(`/g`) || PathPrefix(`/admin`)", "/g* /admin* ");
+        check("Path(`/g/secret-area-of-admins`)", "/g/secret-area-of-admins ");
+        // What is not understood may be anything.
+        check("Nonsense(`X-Forwarded`) || PathPrefix(`/g`)", "");
+        // In front of it goes what Traefik puts there, by the length of its rule.
+        let open = format!("https://a.example.com{port} -> container:shop/web:80");
+        assert_eq!(sites(file, &[&project("PathPrefix(`/g`)", guards[0]), other])[0], open);
+    }
+}
+
+#[test]
+fn a_router_of_no_host_is_told_with_what_it_shuts() {
+    check_in(
+        "docker labels=\"traefik\" { allow \"*.example.com\"; entry-point \"websecure\" 8443; }",
+        &[
+            "shop/web web 1\ntraefik.http.routers.w.rule=Host(`a.example.com`)\ntraefik.http.routers.w.entrypoints=websecure\ntraefik.http.routers.b.rule=PathPrefix(`/administration`)\ntraefik.http.routers.b.entrypoints=websecure",
+        ],
+        &["https://a.example.com:8443 -> /administration* SHUT router_refused/b, container:shop/web:80"],
+        &[
+            "container web, label traefik.http.routers.b.rule:1:1: it is refused, so `/administration*` of `https://a.example.com:8443`, which is served, is answered with 503",
+            "container web, label traefik.http.routers.b.rule:1:1: the rule of the router `b` names no host",
+        ],
+    );
+}
+
+/// Labels of our own that name all hosts.
+#[test]
+fn a_site_of_all_hosts_in_a_label_shuts_its_part_of_those_of_the_project() {
+    let web = "shop/web web 2\ntidegate.site=http://a.example.com:8080";
+    let all = "shop/all all 1\ntidegate.site=http://:8080\ntidegate.route=/admin/*";
+    assert_eq!(
+        sites(super::FILE, &[web, all]),
+        ["http://a.example.com:8080 -> /admin/* SHUT router_refused/all, container:shop/web"]
+    );
+}

@@ -126,3 +126,60 @@ fn containers_that_say_nothing_of_it_are_as_the_file_says() {
     check_in(&file("exposed-by-default=#false "), &[&web], &[], &[]);
     check_in(&file("exposed-by-default=#false "), &[&format!("{web}\ntraefik.enable=true")], &served, &[]);
 }
+
+/// A container for which Traefik would make a router by a rule that no label says.
+#[test]
+fn a_container_without_a_rule_is_told() {
+    let check = |labels: &str, of: &[&str]| {
+        let faults: Vec<String> = of
+            .iter()
+            .map(|label| {
+                format!(
+                    "container web, label traefik.{label}:1:1: no rule: Traefik's default rule is not known here, so no router of the container is served"
+                )
+            })
+            .collect();
+        check_traefik(labels, &[], &faults.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    check("traefik.enable=true", &["enable"]);
+    check("traefik.enable=true\ntraefik.docker.network=proxy", &["enable"]);
+    check("traefik.http.services.s.loadbalancer.server.port=80", &["http.services.s.loadbalancer.server.port"]);
+    check("traefik.enable=true\ntraefik.http.middlewares.m.compress=true", &["enable"]);
+    // What Traefik makes no router for, and what is on a container for others alone.
+    check("traefik.enable=false\ntraefik.http.services.s.loadbalancer.server.port=80", &[]);
+    check("traefik.docker.network=proxy", &[]);
+    check("traefik.http.middlewares.m.compress=true", &[]);
+    let tcp = super::read(
+        super::TRAEFIK,
+        &["shop/db db 1\ntraefik.enable=true\ntraefik.tcp.routers.r.rule=HostSNI(`*`)"],
+        &super::LabelMemory::default(),
+    );
+    let told: Vec<&str> = tcp.faults.iter().map(|fault| fault.message.as_str()).collect();
+    assert_eq!(told, ["`traefik.tcp.routers.r.rule` is not read"]);
+}
+
+/// Which groups of containers ask for a site, and of which something is served.
+#[test]
+fn what_no_site_and_no_pool_has_is_not_served() {
+    let file = "docker labels=\"traefik\" labels=\"tidegate\" { allow \"*.example.com\"; }\n\
+                site \"http://own.test:8080\" { proxy { discover container=\"shop/api\"; }; route \"/x\" { proxy { discover docker=\"blue\"; }; }; }";
+    let router = |name: &str, more: &str| {
+        format!("shop/{name} {name} 1\ntraefik.http.routers.{name}.rule=Host(`{name}.example.com`)\n{more}")
+    };
+    let labelled = super::read(
+        file,
+        &[
+            &router("web", ""),
+            &router("bad", "traefik.http.routers.bad.middlewares=gone"),
+            "shop/db db 1\ntraefik.enable=true\ntraefik.tcp.routers.r.rule=HostSNI(`*`)",
+            "shop/off off 1\ntraefik.enable=false",
+            "shop/api api 1\ntraefik.enable=false",
+            "blue blue 1\ntidegate.pool=blue\ntidegate.port=80",
+            "green green 1\ntidegate.pool=green\ntidegate.port=80",
+        ],
+        &super::LabelMemory::default(),
+    );
+    let asking: Vec<&str> = labelled.asking.iter().map(String::as_str).collect();
+    let served: Vec<&str> = labelled.served.iter().map(String::as_str).collect();
+    assert_eq!((asking, served), (vec!["shop/bad", "shop/web"], vec!["blue", "shop/api", "shop/web"]));
+}

@@ -58,6 +58,27 @@ pub fn not_read(label: &RouterLabel<'_>) -> Option<Diagnostic> {
     }
 }
 
+/// What is to be known of a container that Traefik would give a router of its own making, by a rule that its flags say
+/// and its labels do not. `labels` are the container's.
+pub fn without_router(labels: &[RouterLabel<'_>]) -> Option<Diagnostic> {
+    let enables = |label: &&RouterLabel<'_>| label.key.eq_ignore_ascii_case("enable");
+    let names_service = |label: &&RouterLabel<'_>| named(label.key, "services").is_some();
+    let is_of = |label: &RouterLabel<'_>, roots: &[&str]| {
+        let root = label.key.split('.').next().unwrap_or_default();
+        roots.iter().any(|known| known.eq_ignore_ascii_case(root))
+    };
+    let has_http = labels.iter().any(|label| is_of(label, &["http"]));
+    // Of connections alone, and by the words of Traefik 1, no router is made.
+    let is_other = labels.iter().any(|label| !is_of(label, &["http", "enable", "docker", "swarm"]));
+    if labels.iter().any(|label| named(label.key, "routers").is_some()) || (is_other && !has_http) {
+        return None;
+    }
+    let asks = labels.iter().find(enables).or_else(|| labels.iter().find(names_service))?;
+    let message = "no rule: Traefik's default rule is not known here, so no router of the container is served";
+    let help = "say one with the label ``traefik.http.routers.NAME.rule=Host(`shop.example.com`)``, or `traefik.enable=false`";
+    Some(Diagnostic::warning("no-rule", asks.text.whole(), message).help(help))
+}
+
 /// A word of the router that is near to `rule`.
 pub fn slip_of_rule(router: &AskedRouter<'_, '_>) -> Option<String> {
     router.all_own().map(RouterLabel::last_word).find(|word| nearest(word, ["rule"]).is_some())
@@ -68,7 +89,10 @@ pub fn without_rule(router: &AskedRouter<'_, '_>) -> Option<Diagnostic> {
     let message = format!("the router `{}` has no rule", shortened(router.name));
     let help = match slip_of_rule(router) {
         Some(slip) => format!("did you mean `rule` where `{}` stands?", shortened(&slip)),
-        None => format!("add the label `traefik.http.routers.{}.rule`", shortened(router.name)),
+        None => format!(
+            "add the label `traefik.http.routers.{}.rule`: Traefik's default rule is not known here",
+            shortened(router.name)
+        ),
     };
     Some(Diagnostic::error("bad-label", first.text.whole(), message).help(help))
 }
