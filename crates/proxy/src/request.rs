@@ -161,7 +161,6 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             connection: self.connection,
             settings: &self.mark.settings,
             site: self.site.as_deref(),
-            found: self.route,
             route,
             way: &mut self.way,
         }

@@ -37,8 +37,8 @@ use tidegate_model::listening::{
 };
 use tidegate_model::{
     AnswerRewrite, ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress,
-    MatchLine, Mirror, Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, SplitArm,
-    Step, TcpTarget, Template, Terminal,
+    MatchLine, Mirror, PathPolicy, Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess,
+    SplitArm, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -312,6 +312,8 @@ pub struct CompiledRoute {
     pub changes_response: bool,
     /// Whether any step counts requests.
     pub has_limits: bool,
+    /// What its site and it say of spellings of paths.
+    pub path_policy: PathPolicy,
     /// How bodies of requests are decoded, if they are.
     pub decompress: Option<Decompress>,
     /// How answers are compressed, if they are.
@@ -689,6 +691,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         name: route.name.as_deref().map(Box::from),
         origin: shown_origin(site, route),
         request_ids: RouteIds::new(&options.request_ids),
+        path_policy,
         proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),
         error_pages: ErrorPages::new(&options.error_pages),
         site: (*name).clone(),

@@ -149,15 +149,10 @@ impl SiteRules {
     /// Spells the path of a request that goes to an upstream as it was sent, where the policy says so and no step has
     /// changed what was matched. What a step makes of a path is made of the one that routes match.
     pub fn spell_as_sent(&self, route: Option<RouteId>, head: &mut RequestHead, sent: Span) {
-        if let Some(path) = self.spelling_as_sent(route, sent.of(&head.fields.bytes)) {
+        let own = route.and_then(|id| *self.route_policies.get(id.0 as usize)?);
+        if let Some(path) = path_as_sent(own.unwrap_or(self.path_policy), sent.of(&head.fields.bytes)) {
             head.set_path(&path);
         }
-    }
-
-    /// A path as it was sent, as far as the policy of its route says so; `None` where that is the one that was matched.
-    pub fn spelling_as_sent(&self, route: Option<RouteId>, sent: &[u8]) -> Option<Vec<u8>> {
-        let own = route.and_then(|id| *self.route_policies.get(id.0 as usize)?);
-        path_as_sent(own.unwrap_or(self.path_policy), sent)
     }
 
     fn passes_trace(&self, route: Option<RouteId>) -> bool {

@@ -11,6 +11,7 @@ use tidegate_fastcgi::record::{RequestId, encode_params};
 use tidegate_fastcgi::{Pairs, Params, Script};
 use tidegate_middleware::{Refusal, View};
 use tidegate_model::Scheme;
+use tidegate_routing::path_policy::path_as_sent;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{HeaderId, Version};
 
@@ -93,8 +94,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let mut target: Pooled<Vec<u8>> = Pooled::take();
         // A path that was settled is another span than the one that was sent.
         let is_settled = record.path != record.matched_path;
-        let rules = self.site.filter(|_| is_settled).map(|site| &site.compiled.rules);
-        match rules.and_then(|rules| rules.spelling_as_sent(self.found, record.path.of(bytes))) {
+        let sent = is_settled.then(|| record.path.of(bytes));
+        match sent.and_then(|path| path_as_sent(self.route.path_policy, path)) {
             Some(path) => target.extend_from_slice(&path),
             None => target.extend_from_slice(record.matched_path.of(bytes)),
         }

@@ -44,7 +44,6 @@ use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, ClientFault, Exchange, Record, unless_gone};
 use tidegate_middleware::Refusal;
 use tidegate_model::{Retry, Timeouts};
-use tidegate_routing::RouteId;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::attempt::Begun;
@@ -80,8 +79,6 @@ pub(crate) struct Forwarding<'r, 'c, S: Sock> {
     pub connection: &'r Rc<Connection<S>>,
     pub settings: &'r Settings,
     pub site: Option<&'r WorkerSite>,
-    /// The number of its route in the site.
-    pub found: Option<RouteId>,
     pub route: &'r CompiledRoute,
     pub way: &'r mut Way<S>,
 }
