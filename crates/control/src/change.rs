@@ -8,7 +8,7 @@ use crate::compile::gather;
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
 use crate::control::Control;
 use crate::driver::Chosen;
-use crate::ended_certificates::ended_certificates;
+use crate::ended_certificates::{Ended, ended_certificates};
 use crate::endpoint::AdminPlaces;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
@@ -29,7 +29,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_api::{Applied, DrainedConnections, Effect, Plan, Planned, Refused};
-use tidegate_config::LoadMemory;
+use tidegate_config::{LoadMemory, Loaded};
 use tidegate_explain::plan;
 use tidegate_model::{AdminPlace, Configuration, Delta};
 use tidegate_proxy::command::OldSocket;
@@ -40,8 +40,9 @@ use tidegate_transport::Driver;
 /// Whoever restarts a pod gets what its objects and its file say, and nothing that somebody once told the pod before.
 const NOT_BESIDE_OBJECTS: &str = "objects of a cluster say what is served here, beside the file that the process was started with\n  help: change the objects, or that file, which is applied when it changes";
 
-/// What differs, for the process and for people. Sites and pools that are the same are looked at once.
-fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
+/// What differs, for the process and for people, and which certificates of that have ended. Sites and pools that are
+/// the same are looked at once.
+fn compare(before: &Configuration, now: &Configuration, written: &Loaded) -> (Delta, Plan, Ended) {
     let delta = Delta::between(before, now);
     let (mut of_before, mut of_now) = delta.narrowed(before, now);
     if delta.listening {
@@ -49,7 +50,8 @@ fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
         (of_before.sites, of_now.sites) = (before.sites.clone(), now.sites.clone());
     }
     let plan = plan(&of_before, &of_now);
-    (delta, plan)
+    let ended = ended_certificates(now, &delta, written);
+    (delta, plan, ended)
 }
 
 /// Whether anything that differs names a file of certificates or of users, or did.
@@ -80,10 +82,7 @@ impl Control {
     pub fn plan(&self, proposal: &Proposal) -> Result<Planned, ChangeFault> {
         let read = self.read(proposal)?;
         let running = self.configuration();
-        let (plan, ended) = in_background(|| {
-            let (delta, plan) = compare(running, &read.configuration);
-            (plan, ended_certificates(&read.configuration, &delta, &read.written))
-        });
+        let (_, plan, ended) = in_background(|| compare(running, &read.configuration, &read.written));
         let mut warnings = read.warnings + &ended.rendered;
         if empties(proposal, running, &read.configuration) {
             let _ = writeln!(warnings, "warning: this is not applied: {}", emptied(&read.files, &count_of(running)));
@@ -177,7 +176,7 @@ impl Control {
         self.may_change(&options, proposal)?;
         let Read { configuration, of_files, additions, mut warnings, remarks, files, watched, written } = self.read(proposal)?;
         let running = self.configuration().clone();
-        let (delta, plan) = in_background(|| compare(&running, &configuration));
+        let (delta, plan, ended) = in_background(|| compare(&running, &configuration, &written));
         if empties(proposal, &running, &configuration) {
             return Err(ChangeFault::Bad(emptied(&files, &count_of(&running))));
         }
@@ -197,7 +196,6 @@ impl Control {
         }
         let (changed, at_change) = (Instant::now(), self.registry().traffic());
         let before = self.confirmation.baseline.until(changed, at_change);
-        let ended = in_background(|| ended_certificates(&configuration, &delta, &written));
         warnings.push_str(&ended.rendered);
         if let Err(fault) = self.take_on(Arc::new(configuration), &delta, generation + 1) {
             // Servers that only this change would have asked.

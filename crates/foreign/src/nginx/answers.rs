@@ -416,6 +416,12 @@ pub fn is_script(path: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, extension)| extension == "php")
 }
 
+/// The script that a block leads to by a `rewrite`, such as `if (!-e …) { rewrite ^ /index.php last; }`.
+pub fn script_rewritten_to(block: &Statement) -> Option<&str> {
+    let to = named(block.inside(), "rewrite").find_map(|own| own.arguments().get(1))?;
+    to.split(['?', '$']).next().filter(|path| is_script(path))
+}
+
 /// Whether a location is for scripts alone.
 pub fn is_of_scripts(place: Place<'_>) -> bool {
     let is_expression = matches!(place.modifier, Modifier::Sensitive | Modifier::Insensitive);

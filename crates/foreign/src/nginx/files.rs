@@ -576,7 +576,7 @@ impl<'s> NginxReader<'s> {
 }
 
 /// The script that answers for its folder.
-fn index_script<'s>(levels: &Levels<'s>) -> Option<&'s str> {
+pub fn index_script<'s>(levels: &Levels<'s>) -> Option<&'s str> {
     levels.one("index")?.arguments().iter().map(String::as_str).find(|name| is_script(name))
 }
 

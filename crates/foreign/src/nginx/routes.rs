@@ -490,12 +490,9 @@ impl<'s> NginxReader<'s> {
             [asked, name] if name == "$request_filename)" => asked.strip_prefix("(!-")?.chars().next(),
             _ => None,
         };
-        let leads_to_script = |own: &Statement| {
-            let to = named(own.inside(), "rewrite").next().and_then(|rewrite| rewrite.arguments().get(1));
-            to.is_some_and(|to| super::answers::is_script(to.split(['?', '$']).next().unwrap_or_default()))
-        };
-        let (own, kind) =
-            named(scope.inside, "if").filter(|own| leads_to_script(own)).find_map(|own| Some((own, kind_of(own)?)))?;
+        let (own, kind) = named(scope.inside, "if")
+            .filter(|own| super::answers::script_rewritten_to(own).is_some())
+            .find_map(|own| Some((own, kind_of(own)?)))?;
         let mut drafts = self.missing_file(own, kind, scope, levels, place, coming).ok()?;
         for draft in &mut drafts {
             draft.origin.carried.remove(&own.start());
@@ -517,9 +514,7 @@ impl<'s> NginxReader<'s> {
         let within = levels.within_condition(statement.inside());
         let beside = Beside { files: true, folders: kind != 'f' };
         let tried: &[&str] = if kind == 'f' { &["{path}"] } else { &["{path}", "{path}/"] };
-        let rewritten = named(statement.inside(), "rewrite").find_map(|own| own.arguments().get(1));
-        let script =
-            rewritten.map(|to| to.split(['?', '$']).next().unwrap_or_default()).filter(|stem| super::answers::is_script(stem));
+        let script = super::answers::script_rewritten_to(statement);
         if let Some(mut draft) = script.and_then(|script| self.scripts_behind(scope, (levels, place), script, beside)) {
             draft.origin.carry(statement.start());
             return Ok(vec![draft]);

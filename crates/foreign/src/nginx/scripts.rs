@@ -1,12 +1,11 @@
 //! Scripts of their own location that the answer for all else runs as well: one line, where nobody is kept out of a
 //! part of the site; else a route for each, so that no other spelling of a path runs a script past what protects it.
 
-use super::answers::is_script;
 use super::draft::{AnswerKind, Draft, Family, PlacedDraft, Step, is_partly_guarded};
+use super::files::index_script;
 use super::locations::{Location, Modifier, find, turns};
 use super::routes::Place;
 use super::scope::Levels;
-use crate::braces::Statement;
 use crate::outline::{AnswerLine, OutlinedAnswer};
 use tidegate_kdl::quoted;
 use tidegate_model::expression;
@@ -24,8 +23,7 @@ pub fn takes_all_scripts(locations: &[Location<'_>], index: usize, block: Place<
     let is_found = |path: String| find(locations, &path) == Some(index);
     match block.modifier {
         Modifier::Exact if block.path.ends_with('/') => {
-            let script = levels.one("index").into_iter().flat_map(Statement::arguments).find(|name| is_script(name));
-            script.is_some_and(|script| is_found(format!("{}{script}", block.path)))
+            index_script(levels).is_some_and(|script| is_found(format!("{}{script}", block.path)))
         }
         Modifier::Before | Modifier::Prefix if locations[index].is_expression() => {
             let slash = if block.path.ends_with('/') { "" } else { "/" };

@@ -48,7 +48,7 @@ fn check(driver: &str, launcher: &str, idle: usize, asking: usize) {
         assert_eq!(admin::get(&proxy.admin, path).map(|(status, _)| status), Ok(200), "{who}: {path}");
     }
     drop(held);
-    // Those that have gone while they waited come first.
+    // Clients that have gone while they waited come first.
     let served = (0..TRIES).any(|_| get(&proxy.address.to_string(), "/") == Ok((200, "here".to_owned())));
     assert!(served, "{who}: {}", proxy.program.output());
 }
